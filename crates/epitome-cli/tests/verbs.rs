@@ -228,7 +228,7 @@ fn read_finds_by_number_line_and_id_and_takes_ranges() {
 
 #[test]
 fn several_messages_are_read_although_one_is_not_there_and_one_is_large() {
-    let large = format!("begin {} end", "stamp ".repeat(4000));
+    let large = format!("begin {}end", "stamp ".repeat(4000));
     let list = json!([{"role": "user", "content": "Count the stamps."}, {"role": "assistant", "content": large}]);
     let bench = Bench::new();
     std::fs::write(bench.path("l.json"), list.to_string()).unwrap();

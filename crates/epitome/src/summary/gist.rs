@@ -8,7 +8,7 @@
 //! a few short lines               all of them, "; " between        likewise, more of them
 //! lines of a search               4 hits: src/cart.rs (3), …       likewise
 //! a failure                       the lines that say what failed   likewise
-//! JSON on one line                                                 its first short fields: id=R1, status=booked, …
+//! JSON on one line                                                 its telling fields: id=R1, status=booked, …
 //! a long output                                                    its first and its last line, how many lines it had
 //! ```
 //!
@@ -93,7 +93,7 @@ pub(crate) fn gist(command: Option<&str>, output: &str, ending: CommandEnding, r
     ResultGist { brief, full }
 }
 
-/// Tells JSON by its first short fields, or by how many entries it has.
+/// Tells JSON by its telling fields, else by its first short ones, or by how many entries it has.
 fn data_gist(text: &str) -> String {
     const DATA: &str = "(data)";
     match serde_json::from_str::<serde_json::Value>(text) {
@@ -107,14 +107,24 @@ fn data_gist(text: &str) -> String {
                     _ => return None,
                 };
                 let is_short = value.chars().count() <= FIELD_CHARS_MAX && !value.contains("://");
-                (is_short && !value.is_empty()).then(|| format!("{key}={value}"))
+                (is_short && !value.is_empty()).then(|| (key.as_str(), format!("{key}={value}")))
             });
-            let short: Vec<String> = short.take(FIELDS_MAX).collect();
-            if short.is_empty() { DATA.to_owned() } else { format!("{}, …", short.join(", ")) }
+            let mut short: Vec<(&str, String)> = short.collect();
+            short.sort_by_key(|(key, _)| !TELLING_FIELDS.contains(key));
+            let telling = short.iter().filter(|(key, _)| TELLING_FIELDS.contains(key)).count();
+            let told = if telling > 0 { telling.min(FIELDS_MAX) } else { FIELDS_MAX };
+            let told: Vec<String> = short.into_iter().take(told).map(|(_, field)| field).collect();
+            if told.is_empty() { DATA.to_owned() } else { format!("{}, …", told.join(", ")) }
         }
         _ => DATA.to_owned(),
     }
 }
+
+/// Fields that tell what came of a call.
+const TELLING_FIELDS: [&str; 14] = [
+    "error", "message", "status", "state", "result", "name", "title", "number", "id", "total", "count", "amount",
+    "price", "date",
+];
 
 /// Names the files of search hits, the one with the most hits first.
 fn hit_files(hits: &[&str]) -> String {
@@ -152,6 +162,8 @@ mod tests {
         let entries = format!("[{}1]", "1,".repeat(199));
         let record =
             format!("{{\"id\":\"R1\",\"status\":\"booked\",\"total\":340,\"flights\":[{}1]}}", "1,".repeat(200));
+        let opaque = record.replace("id", "node").replace("status", "shard").replace("booked", "7").replace("R1", "a1");
+        let opaque = opaque.replace("\"total\":340,", "");
         let failure = format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n");
         let report = format!("## Summary\n\nThe parser is ported.\n{long}");
         let rejected = "The user doesn't want to proceed with this tool use. STOP what you are doing";
@@ -210,6 +222,7 @@ mod tests {
             ("data", None, &data, false, "", "(data)"),
             ("entries", None, &entries, false, "", "200 entries"),
             ("a record", None, &record, false, "", "id=R1, status=booked, total=340, …"),
+            ("another", None, &opaque, false, "", "node=a1, shard=7, …"),
             ("a report", None, &report, false, "", "The parser is ported. … a line of a long output (61 lines)"),
             ("the shell's notice", None, "done\nShell cwd was reset to /w", false, "done", "done"),
             ("rejected", Some("cargo test"), rejected, true, "rejected by the user", "rejected by the user"),

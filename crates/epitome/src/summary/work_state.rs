@@ -265,7 +265,7 @@ pub(super) fn run_outcome(kind: StateKind, command: &str, output: &str, ending: 
     } else if is_untold && !output.trim().is_empty() && !tells_success(output) {
         "ran; the output does not say how it ended".to_owned()
     } else if ending == CommandEnding::Unknown && output.trim().is_empty() {
-        "ran and printed nothing; nothing says how it ended".to_owned()
+        "printed no error".to_owned()
     } else {
         "passed".to_owned()
     }
@@ -485,7 +485,7 @@ mod tests {
         let cases = [
             ("cargo test", "test result: ok. 3 passed; 0 failed", unknown, "passed"),
             ("make", "cc main.c\nld main.o", unknown, "ran; the output does not say how it ended"),
-            ("make", "", unknown, "ran and printed nothing; nothing says how it ended"),
+            ("make", "", unknown, "printed no error"),
             ("make", "", WELL, "passed"),
             ("tsc", "src/cart.ts:3:1: undefined: total", unknown, "failed: src/cart.ts:3:1: undefined: total"),
             ("npm test", "Command running in background with ID: b1", running, "still runs in the background"),
