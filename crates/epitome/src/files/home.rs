@@ -4,7 +4,8 @@
 
 use super::printed::without_gutter;
 
-/// Returns the definition or heading that a line of a text belongs to: the nearest one above it that is less indented.
+/// Returns the definition, the heading or the top-level statement that a line of a text belongs to: the nearest one above it that is less
+/// indented.
 pub fn home_of<'a>(text: &'a str, line: &str) -> Option<&'a str> {
     let at = (line.as_ptr() as usize).checked_sub(text.as_ptr() as usize).filter(|at| *at <= text.len())?;
     let from = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -20,9 +21,37 @@ pub fn home_of<'a>(text: &'a str, line: &str) -> Option<&'a str> {
         {
             return Some(trimmed).filter(|home| home.len() <= HOME_BYTES_MAX);
         }
+        if depth == 0 && own > 0 {
+            match top_level(trimmed) {
+                TopLevel::Aside => {}
+                TopLevel::Opens => return Some(trimmed).filter(|home| home.len() <= HOME_BYTES_MAX),
+                TopLevel::Ends => return None,
+            }
+        }
         most = most.min(depth.max(1));
     }
     None
+}
+
+/// What a line in the first column that defines nothing means for an indented line below it.
+enum TopLevel {
+    /// A comment, a decorator, or the end of a signature over several lines.
+    Aside,
+    /// The statement that the line is part of: `RULES = {`.
+    Opens,
+    /// What stands above is over.
+    Ends,
+}
+
+fn top_level(line: &str) -> TopLevel {
+    let is_opening = line.ends_with(['{', '(', '[', ':', '=']);
+    let is_comment = ["//", "/*", "*", "#", "--", "@", "\"\"\""].iter().any(|mark| line.starts_with(mark));
+    match line.starts_with([')', '}', ']']) {
+        _ if is_comment => TopLevel::Aside,
+        true if is_opening => TopLevel::Aside,
+        false if is_opening => TopLevel::Opens,
+        _ => TopLevel::Ends,
+    }
 }
 
 /// How far above a line its definition is looked for, and the longest one that is shown.
@@ -119,6 +148,7 @@ mod tests {
             "impl Cart {\n    fn total(&self) -> Cents {\n        let sum = 1;\n        sum\n    }\n}\nfn other() {}\n";
         let python = "class Cart:\n    def total(self):\n        for line in self.lines:\n            add(line)\n";
         let numbered = "    1\tfunc Total() int {\n    2\t\treturn sum\n    3\t}\n";
+        let table = "def senior(fare):\n    return fare\n\nRULES = {\n    \"senior\": senior,\n}\n\ndef price(\n    start, end\n) -> Fare:\n    total = 0\n";
         let page = "# Totals\nwords\n\n## Rounding\n- half up\n";
         for (text, line, home) in [
             (rust, "let sum", Some("fn total(&self) -> Cents {")),
@@ -126,6 +156,9 @@ mod tests {
             (rust, "fn other", None),
             (python, "add(line)", Some("def total(self):")),
             (numbered, "return sum", Some("func Total() int {")),
+            (table, "return fare", Some("def senior(fare):")),
+            (table, "\"senior\": senior", Some("RULES = {")),
+            (table, "total = 0", Some("def price(")),
             (page, "half up", Some("## Rounding")),
             (page, "words", Some("# Totals")),
             ("plain words\nand more", "more", None),

@@ -67,10 +67,10 @@ pub(super) const REVISE: &str = "The summary so far. Your answer takes its place
 
 /// Stands before the first of several parts.
 pub(super) const FIRST_PART: &str = "The rest follows in later questions, one part at a time; you will then be given your \
-    answer, to revise it. What this part leaves open is open for now.";
+    answer, to revise it. What this part leaves open is open for now; what the program carries over knows the later parts too.";
 
 /// Stands before a later part that is not the last.
-pub(super) const MIDDLE_PART: &str = "More follows; what this part leaves open is open for now.";
+pub(super) const MIDDLE_PART: &str = "More follows; what this part leaves open is open for now, and what the program carries over knows the later parts too.";
 
 /// Stands before the last of several parts.
 pub(super) const LAST_PART: &str = "It is the last one: after it the agent goes on.";

@@ -396,7 +396,9 @@ pub(super) fn tells_failure(line: &str) -> bool {
         "undefined:",
     ];
     let lower = line.to_lowercase();
-    TELLING.iter().any(|word| lower.contains(word))
+    // In a string of a program it tells of no failure: `return fmt.Errorf("failed to open: %w", err)`.
+    let is_quoted = |at: usize| ["(\"", "('", "(`", "(f\""].iter().any(|open| lower[..at].contains(open));
+    TELLING.iter().any(|word| lower.find(word).is_some_and(|at| !is_quoted(at)))
 }
 
 /// Returns the lines that say what failed.
@@ -507,6 +509,19 @@ mod tests {
         assert_eq!(push(&items), super::NOT_PUSHED);
         note_state(&mut items, "git push", "", WELL, 3);
         assert_eq!(push(&items), "pushed");
+    }
+
+    #[test]
+    fn a_string_of_a_program_tells_of_no_failure() {
+        for (line, expected) in [
+            ("return fmt.Errorf(\"failed to open: %w\", err)", false),
+            ("raise ValueError('expected a port')", false),
+            ("--- FAIL: TestTotal", true),
+            ("error: no rule", true),
+            ("assert_eq!(\"a\", b)", true),
+        ] {
+            assert_eq!(super::tells_failure(line), expected, "{line}");
+        }
     }
 
     #[test]
