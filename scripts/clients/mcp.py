@@ -53,7 +53,7 @@ def text(result):
 async def check(client, thread, mode):
     """Everything that the server offers, once."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == ["read_artifact", "recall", "compact", "notes", "annotate"], tools
+    assert list(tools) == ["read_artifact", "recall", "compact", "handoff", "notes", "annotate"], tools
     assert tools["recall"].annotations.read_only_hint and not tools["compact"].annotations.read_only_hint
     # A client that was told the version asks for nothing else at first.
     assert mode.endswith("2026-07-28") or "recall" in client.instructions
@@ -64,6 +64,9 @@ async def check(client, thread, mode):
 
     found = await client.call_tool("recall", {"thread": thread, "query": "zephyr0"})
     assert not found.is_error and "zephyr0 turns" in text(found), text(found)
+
+    handed = await client.call_tool("handoff", {"thread": thread, "goal": "Find out why zephyr3 turns."})
+    assert not handed.is_error and "Find out why zephyr3 turns." in text(handed), text(handed)
 
     resources = (await client.list_resources()).resources
     named = [one for one in resources if f"/thread/{thread}/" in str(one.uri) and one.title.startswith("logs/bed-")]

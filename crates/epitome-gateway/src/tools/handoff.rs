@@ -4,8 +4,9 @@ use epitome::budget::Tokens;
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::Engine;
 use epitome_runtime::ids::ThreadId;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Number, Value};
 
 use super::refusal::sentence;
 use super::{Outcome, Tool};
@@ -23,8 +24,16 @@ pub(crate) const HANDOFF: Tool = Tool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HandoffRequest {
     pub(crate) goal: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_number")]
     budget: Option<u64>,
+}
+
+/// A number that may be written with a point: to JSON schema, `800.0` is an integer.
+fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    let whole = || number.as_f64().filter(|number| number.fract() == 0.0 && *number >= 0.0);
+    let number = number.as_u64().or_else(|| whole().map(|number| number as u64));
+    number.map(Some).ok_or_else(|| D::Error::custom("`budget` is not a whole number from 1 up"))
 }
 
 impl HandoffRequest {
@@ -55,5 +64,28 @@ pub(crate) async fn handoff(
     match written {
         Ok(handoff) => (Outcome::answer(handoff.text.clone()), serde_json::to_value(&handoff).ok()),
         Err(error) => (Outcome::failure(sentence(&error)), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HandoffRequest;
+
+    #[test]
+    fn a_budget_is_a_whole_number_however_it_is_written() {
+        let cases = [
+            ("800", Some(800)),
+            ("800.0", Some(800)),
+            ("1e30", Some(u64::MAX)),
+            ("0.5", None),
+            ("-3", None),
+            ("\"800\"", None),
+            ("null", None),
+        ];
+        for (written, expected) in cases {
+            let request = serde_json::from_str(&format!(r#"{{"goal":"go on","budget":{written}}}"#));
+            let budget = request.ok().and_then(|request: HandoffRequest| request.tokens());
+            assert_eq!(budget.map(epitome::budget::Tokens::get), expected, "{written}");
+        }
     }
 }
