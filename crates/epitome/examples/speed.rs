@@ -87,7 +87,8 @@ fn warm(input: &str, exchange: &str) -> String {
     let meter = Meter::new(&Bpe::O200k, Dialect::Chat);
     let mut thread = Thread::new();
     thread.extend(document.messages(), &meter);
-    let compaction = compacted(&thread, &policy, meter);
+    // A caller keeps its compaction and shares it with each step.
+    let compaction = Arc::new(compacted(&thread, &policy, meter));
     let mut out = String::from("{\"steps_us\":[");
     for step in 0..STEPS {
         let start = Instant::now();
@@ -95,7 +96,7 @@ fn warm(input: &str, exchange: &str) -> String {
         for message in new.messages() {
             thread.append(message, &meter);
         }
-        let ask = PlanOptions { previous: Some(Arc::new(compaction.clone())), ..PlanOptions::default() };
+        let ask = PlanOptions { previous: Some(Arc::clone(&compaction)), ..PlanOptions::default() };
         let verdict = Planner::new(&thread, &policy, meter, room(&policy), &ask).decide();
         let us = start.elapsed().as_secs_f64() * 1e6;
         assert!(matches!(verdict, Verdict::Fits { .. }), "a step after a compaction fits: {verdict:?}");
