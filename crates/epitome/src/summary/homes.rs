@@ -153,4 +153,22 @@ mod tests {
             assert_eq!(changed.home, expected, "{why}: {picks:?}");
         }
     }
+
+    #[test]
+    fn an_edit_that_changed_nothing_is_not_quoted() {
+        let edit = r#"call edit: {"path":"a/resume.go","old_string":"point := old()","new_string":"point := id.Must(checkpointID)"}"#;
+        let cases = [
+            ("it went through", "The file a/resume.go has been updated.", true),
+            ("it was rejected", "The user doesn't want to proceed with this tool use. STOP what you are doing", false),
+        ];
+        for (why, result, expected) in cases {
+            let thread = testing::thread(&format!("user: go\n{edit}\nresult edit: {result}"));
+            let (arguments, tools) = (CallArguments::of(&thread), Tools::default());
+            let passages = Passages::of(&thread, &arguments, &tools, &[]);
+            let is_kept = vec![false; passages.passages.len()];
+            let picks = select(&passages, &is_kept, &[], "", 400, &|text| text.len() / 4);
+            assert_eq!(picks.iter().any(|pick| pick.text.contains("id.Must")), expected, "{why}: {picks:?}");
+            assert_eq!(passages.sources.iter().any(|source| source.edited.is_some()), expected, "{why}");
+        }
+    }
 }
