@@ -10,8 +10,9 @@ use epitome::thread::{Part, Role, ToolCall};
 use super::entries::Entries;
 use super::fusion::{RankedPassage, Ranks};
 use super::hit::{LeftOut, LeftOutReason, RecallHit};
-use super::passage::{first_mention, held_terms, passages, shown};
+use super::passage::{passages, shown};
 use super::query::{RecallQuery, Who};
+use super::terms::mentions;
 use crate::log::{LogEntry, part_words};
 
 /// Shorter lines, such as brackets, are in everything.
@@ -78,11 +79,12 @@ impl Found {
         let named = usize::try_from(candidate.passage).ok().and_then(|number| all.get(number));
         // An index that was made of other words still finds its message.
         let is_near = candidate.ranks.by_meaning.is_some();
-        let holds = |text: &str| wanted.is_empty() || is_near || !held_terms(text, wanted).is_empty();
+        let holds = |text: &str| wanted.is_empty() || is_near || mentions(text, wanted).next().is_some();
         let passage = named.filter(|passage| holds(passage.text)).or_else(|| all.iter().find(|one| holds(one.text)));
         let passage = *passage.or(named)?;
         let start = passage.text.as_ptr() as usize - words.as_ptr() as usize;
-        let mention = start + first_mention(passage.text, wanted).unwrap_or(0);
+        let mentions: Vec<(usize, String)> = mentions(passage.text, wanted).collect();
+        let mention = start + mentions.first().map_or(0, |(at, _)| *at);
         let at = starts.iter().rposition(|(_, from)| *from <= mention)?;
         let (part, part_start) = starts[at];
         let origin = PartOrigin::of(entry, &entry.message.parts[part], entries, query.tools);
@@ -95,7 +97,7 @@ impl Found {
             passage: candidate.passage,
             score: candidate.score,
             ranks: candidate.ranks,
-            held: held_terms(passage.text, wanted),
+            held: mentions.into_iter().map(|(_, term)| term).collect(),
             words_weight: 1.0,
             who: origin.who,
             tool: origin.tool,

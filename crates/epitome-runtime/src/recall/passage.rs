@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use epitome::budget::{TokenCounter, Tokens, truncate};
 
-use super::terms::terms;
+use super::terms::{mentions, terms};
 use crate::ids::TenantId;
 use crate::store::IndexRow;
 use crate::vault::Vault;
@@ -65,11 +65,6 @@ pub(super) fn passages(text: &str) -> Vec<Passage<'_>> {
     found
 }
 
-/// The wanted terms that a text holds.
-pub(super) fn held_terms(text: &str, wanted: &BTreeSet<String>) -> BTreeSet<String> {
-    terms(text).into_iter().filter(|term| wanted.contains(term)).collect()
-}
-
 /// As much of a passage as may be shown, and where it begins: a passage that has to be cut is not cut before the words
 /// that it was found by.
 pub(super) fn shown<'a>(
@@ -86,7 +81,7 @@ pub(super) fn shown<'a>(
     if head.len() == whole.len() {
         return (0, whole);
     }
-    let mention = first_mention(whole, wanted).unwrap_or(0);
+    let mention = mentions(whole, wanted).next().map_or(0, |(at, _)| at);
     let mention = whole.floor_char_boundary(mention.saturating_sub(CONTEXT_BYTES));
     let line = whole[..mention].rfind('\n').map_or(0, |end| end + 1);
     let start = match whole.contains('\n') {
@@ -96,18 +91,6 @@ pub(super) fn shown<'a>(
         _ => mention,
     };
     (start, truncate(counter, &whole[start..], most))
-}
-
-/// Finds the first wanted word of a text.
-pub(super) fn first_mention(text: &str, wanted: &BTreeSet<String>) -> Option<usize> {
-    let mut at: usize = 0;
-    for word in text.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_')) {
-        if terms(word).iter().any(|term| wanted.contains(term)) {
-            return Some(at);
-        }
-        at += word.len();
-    }
-    None
 }
 
 #[cfg(test)]

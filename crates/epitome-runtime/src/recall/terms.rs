@@ -3,18 +3,46 @@
 //! A term is made of letters and digits only, in lower case. A name such as `readConfig_v2` is found whole and by its
 //! pieces; scripts that write no spaces are found by pairs of characters.
 
+use std::collections::BTreeSet;
+
 /// The most characters of a term.
 const TERM_CHARS_MAX: usize = 48;
 
 /// The terms of a text, in their order, with repetition.
 pub fn terms(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
-        if !word.is_empty() {
-            word_terms(word, &mut found);
-        }
+    for (_, word) in words(text) {
+        word_terms(word, &mut found);
     }
     found
+}
+
+/// The wanted terms of a text, in their order, with repetition; each with the byte where its word begins.
+///
+/// A search asks this of each passage that it looks at, and most words of a passage hold none: their terms are not made.
+pub(super) fn mentions<'a>(
+    text: &'a str,
+    wanted: &'a BTreeSet<String>,
+) -> impl Iterator<Item = (usize, String)> + use<'a> {
+    let may_hold = |word: &str| !word.is_ascii() || wanted.iter().any(|term| may_hold(word, term));
+    words(text).filter(move |(_, word)| may_hold(word)).flat_map(|(at, word)| {
+        let mut found = Vec::new();
+        word_terms(word, &mut found);
+        found.retain(|term| wanted.contains(term));
+        found.into_iter().map(move |term| (at, term))
+    })
+}
+
+/// Tells whether a word of ASCII characters may hold a term, from its length and the term's first and last character.
+fn may_hold(word: &str, term: &str) -> bool {
+    let has = |end: Option<&u8>| end.is_some_and(|end| word.bytes().any(|byte| byte.eq_ignore_ascii_case(end)));
+    term.len() <= word.len() && has(term.as_bytes().first()) && has(term.as_bytes().last())
+}
+
+/// The words of a text, each with the byte where it begins.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let all = text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    all.map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word))
 }
 
 fn word_terms(word: &str, found: &mut Vec<String>) {
@@ -84,7 +112,11 @@ fn pairs(word: &str, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::terms;
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::{mentions, terms};
 
     #[test]
     fn a_text_is_found_by_its_words_its_names_and_their_pieces() {
@@ -108,6 +140,20 @@ mod tests {
         for text in ["a\u{0}b\"c'd", "x".repeat(500).as_str(), "🏴 👩‍👩‍👧‍👦 e\u{301}a\u{308}"] {
             for term in terms(text) {
                 assert!(term.chars().all(char::is_alphanumeric) && term.chars().count() <= 48, "{term:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mentions_are_the_wanted_ones_of_all_terms(text in "([a-cA-C_1é生产K]{0,5}[ .\n]){0,30}", of in 0usize..9) {
+            let all = terms(&text);
+            let wanted: BTreeSet<String> = all.iter().skip(of % 3).step_by(of + 1).cloned().collect();
+            let found: Vec<(usize, String)> = mentions(&text, &wanted).collect();
+            let expected: Vec<&String> = all.iter().filter(|term| wanted.contains(*term)).collect();
+            prop_assert_eq!(found.iter().map(|(_, term)| term).collect::<Vec<_>>(), expected);
+            for (at, term) in &found {
+                prop_assert!(terms(text[*at..].split([' ', '.', '\n']).next().unwrap_or_default()).contains(term));
             }
         }
     }
