@@ -43,14 +43,19 @@ pub async fn measure(folder: &Path, table: &mut Table) -> Outcome<()> {
     house.leave()
 }
 
+/// Grows a thread to its first compaction behind so many messages. What is loaded grows from one compaction to the next, so two
+/// threads are compared at the same point.
 async fn grown(engine: &Engine, name: &str, messages: u64) -> Outcome<OpenThread> {
     let (mut thread, mut speech, mut turn) = (open(engine, name).await?, Speech::new(4), 0);
-    while thread.row().length < messages {
+    loop {
         thread.append((turn..turn + 5).flat_map(|at| speech.turn(at, RESULT_BYTES)).collect::<Vec<_>>()).await?;
         turn += 5;
+        let version = thread.row().version;
         thread.prepare_step(&StepRequest::default()).await?;
+        if thread.row().length >= messages && thread.row().version > version {
+            return Ok(thread);
+        }
     }
-    Ok(thread)
 }
 
 fn fork(name: &str, at: usize) -> Outcome<ThreadId> {
