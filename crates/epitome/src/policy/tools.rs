@@ -92,14 +92,13 @@ pub enum ToolClass {
 impl Tools {
     /// Returns the class of a tool, if one names it.
     pub fn class(&self, tool: &str) -> Option<ToolClass> {
-        let tool = tool.to_lowercase();
-        self.classes.iter().find(|(_, names)| names.iter().any(|name| matches(name, &tool))).map(|(class, _)| *class)
+        self.classes.iter().find(|(_, names)| names.iter().any(|name| matches(name, tool))).map(|(class, _)| *class)
     }
 
     /// Returns the rule of a tool; an exact name wins over a pattern, a longer pattern over a shorter one.
     pub fn rule(&self, tool: &str) -> Option<&ToolRule> {
         self.rules.get(tool).or_else(|| {
-            let fitting = self.rules.iter().filter(|(name, _)| matches(name, &tool.to_lowercase()));
+            let fitting = self.rules.iter().filter(|(name, _)| matches(name, tool));
             fitting.max_by_key(|(name, _)| name.len()).map(|(_, rule)| rule)
         })
     }
@@ -152,17 +151,15 @@ impl Tools {
 
     /// Tells whether a tool's parts are shown to a summarizer.
     pub fn is_summarized(&self, tool: &str) -> bool {
-        let tool = tool.to_lowercase();
-        self.summarized.as_ref().is_none_or(|names| names.iter().any(|name| matches(name, &tool)))
+        self.summarized.as_ref().is_none_or(|names| names.iter().any(|name| matches(name, tool)))
     }
 }
 
 /// Tells whether a pattern names a tool, which is given in lower case.
 fn matches(pattern: &str, tool: &str) -> bool {
-    let pattern = pattern.to_lowercase();
     match pattern.strip_suffix('*') {
-        Some(start) => tool.starts_with(start),
-        None => tool == pattern,
+        Some(start) => tool.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)),
+        None => tool.eq_ignore_ascii_case(pattern),
     }
 }
 

@@ -166,9 +166,20 @@ pub(super) fn clip_chars(text: &str, chars_max: usize) -> String {
 
 /// Joins a text into one line of at most so many characters, with `…` where it is cut.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    if line.chars().count() <= chars_max {
+    let (mut line, mut chars) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+            chars += 1;
+        }
+        line.push_str(word);
+        chars += word.chars().count();
+        // The text may be much longer than the line.
+        if chars > chars_max {
+            break;
+        }
+    }
+    if chars <= chars_max {
         return line;
     }
     let kept = &line[..offset(&line, chars_max.saturating_sub(1))];

@@ -53,11 +53,9 @@ pub(super) fn gives_reason(sentence: &str) -> bool {
     WORDS.reasons.iter().any(|words| lower.contains(words))
 }
 
-/// Tells whether a sentence has words of obligation.
-pub(super) fn binds(sentence: &str) -> bool {
-    let lower = sentence.to_lowercase().replace('’', "'");
-    let opening = opening(&lower);
-    WORDS.obligations.bind(&lower, opening) || stops(opening) || bans(opening)
+/// Tells whether a sentence in lower case has words of obligation; `opening` is what it begins with.
+pub(super) fn binds(lower: &str, opening: &str) -> bool {
+    WORDS.obligations.bind(lower, opening) || stops(opening) || bans(opening)
 }
 
 /// Skips bullets and lead-ins such as "ok," and "please".
@@ -98,9 +96,29 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 #[serde(from = "BTreeMap<String, LowerList>")]
 struct Obligations {
     /// Whole words, by their first letter.
-    whole: HashMap<char, Vec<Box<str>>>,
+    whole: HashMap<char, Vec<Phrase>>,
     anywhere: Vec<Box<str>>,
-    opening: Vec<Box<str>>,
+    opening: Vec<Phrase>,
+}
+
+/// Words that follow each other; the later ones may come further on in the sentence: "only … when".
+struct Phrase {
+    first: Box<str>,
+    later: Option<Box<str>>,
+}
+
+impl Phrase {
+    fn of(words: &str) -> Phrase {
+        match words.split_once(" … ") {
+            Some((first, later)) => Phrase { first: first.into(), later: Some(later.into()) },
+            None => Phrase { first: words.into(), later: None },
+        }
+    }
+
+    fn begins(&self, text: &str) -> bool {
+        let Some(rest) = text.strip_prefix(&*self.first) else { return false };
+        !rest.starts_with(char::is_alphanumeric) && self.later.as_ref().is_none_or(|later| has_words(rest, later))
+    }
 }
 
 impl From<BTreeMap<String, LowerList>> for Obligations {
@@ -115,16 +133,16 @@ impl Obligations {
     fn add(&mut self, words: &str) {
         match (words.strip_prefix('~'), words.strip_prefix('^'), words.chars().next()) {
             (Some(piece), _, _) => self.anywhere.push(piece.into()),
-            (_, Some(first), _) => self.opening.push(first.into()),
-            (_, _, Some(letter)) => self.whole.entry(letter).or_default().push(words.into()),
+            (_, Some(first), _) => self.opening.push(Phrase::of(first)),
+            (_, _, Some(letter)) => self.whole.entry(letter).or_default().push(Phrase::of(words)),
             _ => {}
         }
     }
 
     fn bind(&self, lower: &str, opening: &str) -> bool {
-        let begins = |rest: &str| self.whole.get(&rest.chars().next()?)?.iter().find(|words| begins_with(rest, words));
+        let begins = |rest: &str| self.whole.get(&rest.chars().next()?)?.iter().find(|words| words.begins(rest));
         word_starts(lower).any(|at| begins(&lower[at..]).is_some())
-            || self.opening.iter().any(|words| begins_with(opening, words))
+            || self.opening.iter().any(|words| words.begins(opening))
             || !lower.is_ascii() && self.anywhere.iter().any(|word| lower.contains(&**word))
     }
 }
@@ -135,13 +153,6 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> {
         let before = std::mem::replace(&mut inside, c.is_alphanumeric());
         (inside && !before).then_some(at)
     })
-}
-
-/// Tells whether a text begins with some words; what follows a `…` may come later.
-fn begins_with(text: &str, words: &str) -> bool {
-    let (first, later) = words.split_once(" … ").unwrap_or((words, ""));
-    let Some(rest) = text.strip_prefix(first) else { return false };
-    !rest.starts_with(char::is_alphanumeric) && (later.is_empty() || has_words(rest, later))
 }
 
 /// Tells whether a text holds some words, not as a piece of longer ones.
@@ -195,11 +206,13 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::{binds, sentences};
+    use super::{binds, opening, sentences};
     use crate::table::LowerList;
 
     fn check(text: &str, expect: &[&str]) {
-        let found: Vec<&str> = sentences(text).filter(|sentence| binds(sentence)).collect();
+        let lower = |sentence: &str| sentence.to_lowercase().replace('’', "'");
+        let is_binding = |sentence: &&str| binds(&lower(sentence), opening(&lower(sentence)));
+        let found: Vec<&str> = sentences(text).filter(is_binding).collect();
         assert_eq!(found, expect, "{text:?}");
     }
 

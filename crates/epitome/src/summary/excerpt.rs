@@ -52,7 +52,7 @@ pub(super) fn render_excerpts<'a>(
         |pick: &Pick<'_>| passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source);
     let (bare, mut picks): (Vec<&Pick<'a>>, Vec<&Pick<'a>>) = picks.iter().partition(|pick| is_bare(pick));
     let first_lines = first_lines(&picks);
-    picks.sort_by_key(|pick| {
+    picks.sort_by_cached_key(|pick| {
         let source = &passages.sources[pick.source];
         // A line without a home keeps its own place.
         let first = first_lines.get(&group(pick)).copied().unwrap_or(pick.line);

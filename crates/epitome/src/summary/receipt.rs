@@ -194,12 +194,10 @@ impl<'p> ItemFinder<'p> {
     }
 
     fn is_told_as(&self, text: &str, number: Option<usize>) -> bool {
-        let written = &self.prompt.written;
-        if text.is_empty() || !self.written.contains(text) {
-            return false;
-        }
-        let mut places = written.match_indices(text);
-        places.any(|(at, _)| is_whole(written, at, text) && number.is_none_or(|number| is_about(written, at, number)))
+        let is_item = |written: &str, at: usize| {
+            is_whole(written, at, text) && number.is_none_or(|number| is_about(written, at, number))
+        };
+        !text.is_empty() && self.written.find(text, is_item)
     }
 
     /// Tells whether the prompt names a file so that it can be opened: by its whole path, or below the directory that the

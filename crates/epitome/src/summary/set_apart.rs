@@ -12,6 +12,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use super::excerpt::{PATHS_BELOW, WITHOUT_LINES};
 use super::headings::{LAST_ACTIONS, is_closing, is_title_line, section_of};
 use super::parse::{DONE_SO_FAR, LATEST_REQUEST, REQUEST_ABOVE, is_progress};
@@ -56,7 +58,8 @@ pub(super) fn put_back_item(words: &str) -> Cow<'_, str> {
 
 /// Tells whether words stand in a summary, as they are or as a piece of words that are set apart.
 pub(super) fn holds(summary: &str, words: &str) -> bool {
-    summary.contains(words) || indented(words).is_some_and(|words| summary.contains(&words))
+    let stands = |words: &str| memmem::find(summary.as_bytes(), words.as_bytes()).is_some();
+    stands(words) || indented(words).is_some_and(|words| stands(&words))
 }
 
 /// Returns words of several lines as a piece of words that are set apart.

@@ -52,7 +52,8 @@ pub(super) fn corrections(text: &str) -> impl Iterator<Item = &str> {
 
 /// Tells whether a sentence is a rule: it has words of obligation. "Without" alone limits one step and is none.
 pub(super) fn is_rule(sentence: &str) -> bool {
-    binds(&sentence.replace("without", ""))
+    let lower = lower(&sentence.replace("without", ""));
+    binds(&lower, opening(&lower))
 }
 
 /// Tells whether words take back what the person said before: "scratch that", "on second thought".
@@ -109,7 +110,7 @@ fn directs(sentence: &str) -> bool {
     if sentence.trim_end().ends_with(['?', '？']) {
         return directing;
     }
-    directing || binds(sentence) || WORDS.directing_anywhere.iter().any(|words| has_words(&lower, words))
+    directing || binds(&lower, start) || WORDS.directing_anywhere.iter().any(|words| has_words(&lower, words))
 }
 
 fn corrects(sentence: &str) -> bool {

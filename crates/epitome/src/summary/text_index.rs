@@ -5,6 +5,8 @@
 //! the texts with the same hash, and compares the words there. Words without an anchor, which are short, are searched for
 //! plainly. Answers are exact.
 
+use memchr::memmem::Finder;
+
 /// The bytes that make an anchor.
 const WINDOW_BYTES: usize = 8;
 /// The most anchors of the words that are tried to find a rare one.
@@ -35,10 +37,22 @@ impl<'t> TextIndex<'t> {
 
     /// Tells whether one of the texts contains some words.
     pub(crate) fn contains(&self, words: &str) -> bool {
+        self.find(words, |_, _| true)
+    }
+
+    /// Tells whether one of the texts contains some words at a place that is accepted, by text and offset.
+    pub(crate) fn find(&self, words: &str, accepts: impl Fn(&str, usize) -> bool) -> bool {
         let tried = anchors_of(words).take(TRIES_MAX).map(|(hash, at)| (self.anchors_with(hash), at));
         match tried.min_by_key(|(anchors, _)| anchors.len()) {
-            Some((anchors, at)) => anchors.iter().any(|(_, offset)| self.matches_at(words, at, *offset as usize)),
-            None => self.texts.iter().any(|text| text.contains(words)),
+            Some((anchors, at)) => {
+                let mut places = anchors.iter().filter_map(|(_, offset)| self.start_of(words, at, *offset as usize));
+                places.any(|(text, start)| accepts(text, start))
+            }
+            None => {
+                let finder = Finder::new(words);
+                let accepted = |text: &&str| finder.find_iter(text.as_bytes()).any(|start| accepts(text, start));
+                self.texts.iter().any(|text| accepted(text))
+            }
         }
     }
 
@@ -48,11 +62,12 @@ impl<'t> TextIndex<'t> {
         &self.anchors[from..from + len]
     }
 
-    /// Tells whether the words are where their byte `at` falls on an anchor.
-    fn matches_at(&self, words: &str, at: usize, offset: usize) -> bool {
+    /// Returns the text with the words and where they begin in it, if they are where their byte `at` falls on an anchor.
+    fn start_of(&self, words: &str, at: usize, offset: usize) -> Option<(&'t str, usize)> {
         let text = self.starts.partition_point(|start| *start <= offset) - 1;
-        let Some(from) = (offset - self.starts[text]).checked_sub(at) else { return false };
-        self.texts[text].as_bytes()[from..].starts_with(words.as_bytes())
+        let start = (offset - self.starts[text]).checked_sub(at)?;
+        let text = self.texts[text];
+        text.as_bytes()[start..].starts_with(words.as_bytes()).then_some((text, start))
     }
 }
 
