@@ -19,42 +19,53 @@ const LONG: u64 = 20_000;
 const FEW: usize = 20;
 const MANY: usize = 200;
 const RESULT_BYTES: usize = 1_000;
+/// The calls of an agent for each request of a person. All that a person said stays in every prompt, so a log that is ten times as
+/// long has no more to carry only where they did not say more.
+const READS: usize = 24;
+const MANY_READS: usize = 249;
+/// The files that an agent reads again and again.
+const FILES: usize = 300;
+/// The messages between two prompts.
+const STEP_MESSAGES: usize = 20;
 
 /// Measures what one more open thread takes, after a long log and after one ten times as long.
 pub async fn measure(folder: &Path, table: &mut Table) -> Outcome<()> {
     let house = House::new(folder, "memory")?;
-    let mut prompts = Vec::new();
-    for (name, messages) in [("short", SHORT), ("long", LONG)] {
+    let mut loaded = Vec::new();
+    for (name, messages, reads) in [("short", SHORT, READS), ("long", LONG, MANY_READS), ("talk", LONG, READS)] {
         let engine = house.engine(WINDOW, Keys::none()).await?;
-        let thread = grown(&engine, name, messages).await?;
-        prompts.push((thread.thread().len(), thread.row().version));
+        let thread = grown(&engine, name, messages, reads).await?;
+        loaded.push(format!("{} messages, plan {}", thread.thread().len(), thread.row().version));
         // No message is copied: each fork is opened, and loaded, as a thread of its own.
         for at in 0..MANY {
             engine.fork(&owner(), name.parse()?, thread.row().length, fork(name, at)?).await?;
         }
     }
-    let short = each(folder, "short")?;
-    let long = each(folder, "long")?;
-    let details =
-        format!("{MANY} against {FEW} open, {SHORT} messages each, window of 20 000; loaded: {:?}", prompts[0]);
+    let (short, long, talk) = (each(folder, "short")?, each(folder, "long")?, each(folder, "talk")?);
+    let details = format!("{MANY} against {FEW} open, {SHORT} messages each, window of 20 000; loaded: {}", loaded[0]);
     table.shown("memory of an open thread", format!("{:.0} kB", short / 1e3), details);
-    let details = format!("{:.0} kB to {:.0} kB; loaded: {:?}", long / 1e3, short / 1e3, prompts[1]);
+    let details = format!("{:.0} kB to {:.0} kB; loaded: {}", long / 1e3, short / 1e3, loaded[1]);
     table.ratio("memory of an open thread at 10x the log", long / short, 1.3, details);
+    let details = format!("{:.0} kB to {:.0} kB; loaded: {}", talk / 1e3, short / 1e3, loaded[2]);
+    table.shown("the same with 10x the requests of a person", format!("{:.2}x", talk / short), details);
     house.leave()
 }
 
 /// Grows a thread to its first compaction behind so many messages. What is loaded grows from one compaction to the next, so two
 /// threads are compared at the same point.
-async fn grown(engine: &Engine, name: &str, messages: u64) -> Outcome<OpenThread> {
+async fn grown(engine: &Engine, name: &str, messages: u64, reads: usize) -> Outcome<OpenThread> {
     let (mut thread, mut speech, mut turn) = (open(engine, name).await?, Speech::new(4), 0);
     loop {
-        thread.append((turn..turn + 5).flat_map(|at| speech.turn(at, RESULT_BYTES)).collect::<Vec<_>>()).await?;
-        turn += 5;
-        let version = thread.row().version;
-        thread.prepare_step(&StepRequest::default()).await?;
-        if thread.row().length >= messages && thread.row().version > version {
-            return Ok(thread);
+        let files: Vec<String> = (0..reads).map(|at| format!("src/{}.rs", (turn * reads + at) % FILES)).collect();
+        for messages_of_step in speech.task(turn, &files, RESULT_BYTES).chunks(STEP_MESSAGES) {
+            thread.append(messages_of_step).await?;
+            let version = thread.row().version;
+            thread.prepare_step(&StepRequest::default()).await?;
+            if thread.row().length >= messages && thread.row().version > version {
+                return Ok(thread);
+            }
         }
+        turn += 1;
     }
 }
 

@@ -90,15 +90,23 @@ impl Speech {
 
     /// One turn of work: a request, a call, its result of so many bytes, an answer.
     pub fn turn(&mut self, at: usize, result_bytes: usize) -> Vec<String> {
-        let (id, path) = (format!("call_{at}"), format!("src/{}_{at}.rs", self.word(at)));
-        let call = json!({"id": id, "type": "function",
-            "function": {"name": "read", "arguments": json!({"path": path}).to_string()}});
-        vec![
-            said("user", &format!("Request {at}: {}", self.words(20))),
-            json!({"role": "assistant", "content": self.words(15), "tool_calls": [call]}).to_string(),
-            json!({"role": "tool", "tool_call_id": id, "content": self.bytes(result_bytes)}).to_string(),
-            said("assistant", &self.words(40)),
-        ]
+        let file = format!("src/{}_{at}.rs", self.word(at));
+        self.task(at, &[file], result_bytes)
+    }
+
+    /// A turn that reads some files, one after the other.
+    pub fn task(&mut self, at: usize, files: &[String], result_bytes: usize) -> Vec<String> {
+        let mut messages = vec![said("user", &format!("Request {at}: {}", self.words(20)))];
+        for (number, path) in files.iter().enumerate() {
+            let id = format!("call_{at}_{number}");
+            let call = json!({"id": id, "type": "function",
+                "function": {"name": "read", "arguments": json!({"path": path}).to_string()}});
+            messages.push(json!({"role": "assistant", "content": self.words(15), "tool_calls": [call]}).to_string());
+            let content = self.bytes(result_bytes);
+            messages.push(json!({"role": "tool", "tool_call_id": id, "content": content}).to_string());
+        }
+        messages.push(said("assistant", &self.words(40)));
+        messages
     }
 }
 

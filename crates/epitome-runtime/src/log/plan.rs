@@ -101,11 +101,24 @@ fn hand_on(items: &mut StructuredSummary) {
     leave_oldest(&mut items.urls, 0);
     leave_oldest(&mut items.hidden, 0);
     leave_oldest(&mut items.media, 0);
+    thin_older(&mut items.decisions);
+    thin_older(&mut items.conclusions);
 }
 
 fn leave_oldest<T>(list: &mut Vec<T>, first: usize) {
     let excess = list.len().saturating_sub(ITEMS_MAX);
     list.drain(first.min(excess)..first.min(excess) + excess);
+}
+
+/// Leaves every second item of the older half behind, so that each part of a long thread is still told of.
+fn thin_older<T>(list: &mut Vec<T>) {
+    while list.len() > ITEMS_MAX {
+        let (older, mut at) = (list.len() / 2, 0);
+        list.retain(|_| {
+            at += 1;
+            at > older || at % 2 == 1
+        });
+    }
 }
 
 /// The runs of log places that a thread holds, and where the last one that reaches its end begins.
@@ -158,6 +171,7 @@ mod tests {
         };
         for count in [0, 1, ITEMS_MAX, ITEMS_MAX + 1, 5 * ITEMS_MAX] {
             let mut items = StructuredSummary {
+                conclusions: quotes(count),
                 constraints: quotes(count),
                 pins: vec!["p".to_owned(); count],
                 values: quotes(count),
@@ -168,6 +182,8 @@ mod tests {
             assert_eq!((items.constraints.len(), items.pins.len()), (count, count));
             let values: Vec<usize> = items.values.iter().map(|value| value.place).collect();
             assert_eq!(values, (count.saturating_sub(ITEMS_MAX)..count).collect::<Vec<_>>());
+            let eras = items.conclusions.chunk_by(|a, b| a.place * 5 / count == b.place * 5 / count).count();
+            assert!(items.conclusions.len() <= ITEMS_MAX && eras == count.min(5), "{count}: {eras}");
             let requests: Vec<usize> = items.requests.iter().map(|request| request.place).collect();
             let newest = count.saturating_sub(ITEMS_MAX - 1).max(1)..count;
             assert_eq!(requests, (0..count.min(1)).chain(newest).collect::<Vec<_>>());
