@@ -96,22 +96,8 @@ fn a_list_with_more_system_messages_than_the_window_holds_is_compacted() {
 #[test]
 fn a_list_of_twice_the_length_takes_about_twice_the_time_even_where_it_cannot_be_done() {
     let bench = Bench::new().holding("one.json", list(400, true, 0)).holding("two.json", list(800, true, 0));
-    // The time that the processor worked for it: the machine may be busy with something else.
-    let worked = |file: &str| {
-        let run =
-            bench.shell(&format!("epitome compact {file} --budget 1 --dry-run >&2; echo ended $?; times")).ended(0);
-        assert!(run.out.contains("ended 4"), "{}", run.out);
-        let children = run.out.lines().last().unwrap();
-        children.split_whitespace().map(seconds).sum::<f64>()
-    };
-    // What a process takes to begin is in both; a quadratic search would make it four times as long. The fastest of three each.
-    let least = |file: &str| (0..3).map(|_| worked(file)).fold(f64::MAX, f64::min);
-    let (one, two) = (least("one.json"), least("two.json"));
+    let seconds = |file: &str| bench.cpu_seconds(&format!("compact {file} --budget 1 --dry-run"), 4);
+    let (one, two) = (seconds("one.json"), seconds("two.json"));
+    // What a process takes to begin is in both; a quadratic search would make it four times as long.
     assert!(two <= one * 3.0 + 0.1, "{one} s for the one, {two} s for the list of twice its length");
-}
-
-/// Parses the shell's `0m1.250s`.
-fn seconds(time: &str) -> f64 {
-    let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
-    minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
 }

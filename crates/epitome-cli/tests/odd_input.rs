@@ -6,7 +6,7 @@ mod bench;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bench::Bench;
 use insta::assert_snapshot;
@@ -51,16 +51,6 @@ fn what_is_odd_is_named_and_kept() {
     assert!(bench.text("pi-tree.jsonl").starts_with(&text));
 }
 
-/// The seconds that compacting a file takes: the fewest of three, since others may have the core meanwhile.
-fn timed(bench: &Bench, name: &str) -> f64 {
-    let once = || {
-        let start = Instant::now();
-        bench.run(&["compact", name, "--budget", "600", "--overwrite"]).ended(0);
-        start.elapsed().as_secs_f64()
-    };
-    (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
-}
-
 #[test]
 fn a_megabyte_of_one_character_is_a_message_like_any_other() {
     let mut messages = vec![json!({"role": "user", "content": "What is this?"})];
@@ -69,13 +59,14 @@ fn a_megabyte_of_one_character_is_a_message_like_any_other() {
     messages.push(json!({"role": "assistant", "content": "A lot of x."}));
     messages.push(json!({"role": "user", "content": "And then?"}));
     let bench = Bench::new().holding("x.json", json!(messages).to_string());
-    let one_character = timed(&bench, "x.json");
+    let seconds = |bench: &Bench, name: &str| bench.cpu_seconds(&format!("compact {name} --budget 600 --overwrite"), 0);
+    let one_character = seconds(&bench, "x.json");
     bench.run(&["check", "x.compacted.json"]).ended(0);
     assert!(bench.text("x.compacted.json").len() < 10_000);
     let words: String = (0..100_000).map(|n| format!("word{n} ")).collect();
     messages[2]["content"] = json!(words);
     let bench = bench.holding("words.json", json!(messages).to_string());
-    let ratio = one_character / timed(&bench, "words.json");
+    let ratio = one_character / seconds(&bench, "words.json");
     assert!(ratio < 10.0, "one character takes {ratio:.1} times as long as words of the same size");
 }
 

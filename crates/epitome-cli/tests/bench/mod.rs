@@ -91,6 +91,22 @@ impl Bench {
         Run::of(self.command("sh").args(["-c", &line]).output().unwrap())
     }
 
+    /// The seconds that the processor works for a command, the fewest of three runs: the clock also tells what else the machine does.
+    pub fn cpu_seconds(&self, command: &str, exit: i32) -> f64 {
+        let once = || {
+            let run = self.shell(&format!("epitome {command} >&2; echo ended $?; times")).ended(0);
+            assert!(run.out.contains(&format!("ended {exit}")), "{}{}", run.out, run.err);
+            // The last line is that of the children: `0m1.250s 0m0.031s`.
+            let parts = run.out.lines().last().unwrap().split_whitespace();
+            let seconds = parts.map(|part| {
+                let (minutes, seconds) = part.trim_end_matches('s').split_once('m').unwrap();
+                minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+            });
+            seconds.sum()
+        };
+        (0..3).map(|_| once()).fold(f64::MAX, f64::min)
+    }
+
     /// Starts `epitome` and lets it run.
     pub fn start(&self, words: &[&str]) -> std::process::Child {
         let mut command = self.command(env!("CARGO_BIN_EXE_epitome"));
