@@ -38,7 +38,7 @@ use super::set_apart::{holds, set_apart, set_apart_item, set_apart_rest};
 use super::speech::{approval, choice, constraints, corrections, is_pasted_mostly, typed};
 use super::state::StateDelta;
 use super::structured::{
-    ErrorFact, OpenItem, PlanItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
+    CommandEnding, ErrorFact, OpenItem, PlanItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
 };
 use super::text_index::TextIndex;
 use super::wishes::{ALWAYS, has_any, wanted_sections};
@@ -76,6 +76,9 @@ const DECISION_TOKENS_MIN: f64 = 40.0;
 const MEDIA_TOKENS_MIN: Tokens = Tokens::new(60);
 /// Errors, decisions and progress that code extracted: the chosen lines quote most of them where they matter.
 const BRIEF_SHARE: f64 = 0.01;
+/// What was done in the turn whose beginning leaves, where there is room for it beside the newest actions.
+const ROOMY: Tokens = Tokens::new(4000);
+const ROOMY_PROGRESS_SHARE: f64 = 0.03;
 const GOAL_SHARE: f64 = 0.1;
 /// In the session form: the user's words, what was completed, decisions, and errors with what resolved them.
 const SESSION_SAID_SHARE: f64 = 0.6;
@@ -563,9 +566,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
     }
 
+    /// Tells whether words of the user are told already, or stay as a message. Short ones stand in other words too.
+    fn is_told(&self, quote: &Quote) -> bool {
+        let is_long = quote.text.len() > SHORT_BYTES_MAX;
+        self.stays(quote.place) || self.quoted_whole.contains(&quote.place) || is_long && self.is_in_prompt(&quote.text)
+    }
+
     /// Returns the room that is left for the request that is open, which is written after the others.
     fn open_request_tokens(&self) -> Tokens {
-        let Some(task) = self.items.current_task.as_ref().filter(|task| !self.is_in_prompt(&task.text)) else {
+        let Some(task) = self.items.current_task.as_ref().filter(|task| !self.is_told(task)) else {
             return Tokens::ZERO;
         };
         (self.count(&task.text) + self.count(&self.open_label(task))).min(self.share(OPEN_PASTED_SHARE))
@@ -706,16 +715,23 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     fn since_run(&self, line: &StateLine) -> String {
         let (thread, tools) = (self.pending.thread, &self.pending.policy.tools);
-        let run_in = |message: &Message| {
-            let mut commands = message.calls().filter_map(|call| tools.meaning(call).command);
-            commands.find(|command| run_kind(first_line(command)) == Some(line.kind))
+        let run_in = |at: usize| {
+            let mut calls = thread.message(at).calls().filter_map(|call| Some((call, tools.meaning(call).command?)));
+            calls.find(|(_, command)| run_kind(first_line(command)) == Some(line.kind))
         };
-        let mut behind = self.pending.order.span.range().end..thread.len();
-        let later = behind.find_map(|at| Some((run_in(thread.message(at))?, thread.message(at).number())));
-        if let Some((command, number)) = later {
+        // The newest run tells how things are.
+        let mut behind = (self.pending.order.span.range().end..thread.len()).rev();
+        if let Some((at, (call, command))) = behind.find_map(|at| Some((at, run_in(at)?))) {
             // Another command may have run one test of many.
             let again = if line.line.contains(first_line(&command)) { "run again" } else { "others ran" };
-            return format!("{SINCE}{again} in m{number}, below");
+            let results = (at..thread.len()).flat_map(|at| thread.message(at).results());
+            let result = results.map(|(_, result)| result).find(|result| result.call_id == call.id);
+            let ended = match result.map(|result| CommandEnding::of(tools.ending(Some(call), result), &result.text)) {
+                Some(CommandEnding::Succeeded) => ", passed",
+                Some(CommandEnding::Failed) => ", failed",
+                _ => "",
+            };
+            return format!("{SINCE}{again} in m{}{ended}, below", thread.message(at).number());
         }
         let files = &self.items.files;
         let changed: Vec<&str> = files
@@ -771,7 +787,19 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut room = self.share(ACTIONS_SHARE);
         let mut kept = Vec::new();
         let most = LAST_ACTIONS_MIN.max((self.limit.get() / TOKENS_PER_ACTION) as usize);
-        for (_, at, line) in actions.into_iter().rev().take(most) {
+        // Who looks again and finds the same does nothing new: the newest time is told.
+        let mut told: HashSet<String> = HashSet::new();
+        let is_news = |(.., line): &(usize, usize, String)| {
+            let (call, result) = line.split_once(RESULT).unwrap_or((line, ""));
+            let call = call.split_once(' ').map_or(call, |(_, call)| call);
+            let looks = call.strip_prefix("$ ").is_some_and(only_reads) && result.len() > SAME_RESULT_CHARS;
+            told.insert(if looks {
+                result.to_owned()
+            } else {
+                line.split_once(' ').map_or("", |(_, line)| line).to_owned()
+            })
+        };
+        for (_, at, line) in actions.into_iter().rev().filter(is_news).take(most) {
             let line = one_line(&self.without_told_result(&line), ACTION_CHARS_MAX);
             let cost = self.count(&line) + Tokens::new(2);
             if cost > room {
@@ -784,11 +812,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         kept
     }
 
-    /// Takes the result out of an action where the lines above tell it already: the newest failure of a build.
+    /// Takes the result out of an action where the state right above tells it already: the newest failure of a build.
     fn without_told_result<'l>(&self, action: &'l str) -> Cow<'l, str> {
         let Some((call, result)) = action.split_once(RESULT) else { return Cow::Borrowed(action) };
         let known = result.char_indices().nth(SAME_RESULT_CHARS).map(|(at, _)| &result[..at]);
-        if known.is_some_and(|known| self.out.contains(known)) {
+        if known.is_some_and(|known| self.items.state.iter().any(|line| line.line.contains(known))) {
             Cow::Owned(format!("{call}{RESULT}as told above"))
         } else {
             Cow::Borrowed(action)
@@ -804,7 +832,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if !self.is_needed(&task.text) {
             return;
         }
-        let is_told = self.is_in_prompt(&task.text);
+        let is_told = self.is_told(&task);
         if is_told && is_last {
             return self.write_turn_progress();
         }
@@ -848,17 +876,21 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Returns the progress of the turn whose beginning leaves, as far as its share goes.
     fn progress_lines(&self) -> Vec<String> {
-        let mut room = self.share(self.written_share(BRIEF_SHARE));
+        let progress = if self.limit >= ROOMY { ROOMY_PROGRESS_SHARE } else { BRIEF_SHARE };
+        let mut room = self.share(self.written_share(progress));
         let mut lines = Vec::new();
-        for Quote { text, place } in self.items.turn_context.iter().flat_map(|turn| &turn.progress) {
+        for Quote { text, place } in self.items.turn_context.iter().flat_map(|turn| &turn.progress).rev() {
             let number = format!("(m{})", place + 1);
             let line = if text.ends_with(')') { format!("- {text}") } else { format!("- {text} {number}") };
             let cost = self.count(&line);
-            if cost <= room && !self.is_in_prompt(text) {
+            // A run is told with its outcome below.
+            let is_state = self.items.state.iter().any(|line| line.line.contains(text.as_str()));
+            if cost <= room && !is_state && !self.is_in_prompt(text) {
                 room -= cost;
                 lines.push(line);
             }
         }
+        lines.reverse();
         lines
     }
 

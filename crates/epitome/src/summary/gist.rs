@@ -6,7 +6,8 @@
 //! rejected by the user            rejected by the user             likewise
 //! nothing printed                                                  (no output)
 //! a few short lines               all of them, "; " between        likewise, more of them
-//! lines of a search               4 hits: src/cart.rs (3), …       likewise
+//! one or two hits of a search     src/cart.rs:12:let total = …      likewise
+//! more of them                    4 hits: src/cart.rs (3), …       likewise, or all of them where they fit
 //! a failure                       the lines that say what failed   likewise
 //! JSON on one line                                                 its telling fields: id=R1, status=booked, …
 //! a long output                                                    its first and its last line, how many lines it had
@@ -67,9 +68,9 @@ pub(crate) fn gist(command: Option<&str>, output: &str, ending: CommandEnding, r
         let failing = failing_lines(&text);
         return both(&if failing.is_empty() { format!("failed: {first}") } else { failing.join("; ") });
     }
-    let hits: Vec<&str> = lines.iter().filter_map(|line| search_hit(line)).map(|(path, _)| path).collect();
+    let hits: Vec<(&str, &str)> = lines.iter().filter_map(|line| Some((*line, search_hit(line)?.0))).collect();
     if hits.len() > 2 && hits.len() * 2 > lines.len() {
-        return both(&hit_files(&hits));
+        return hits_gist(&hits, &shown);
     }
     let whole = shown(&lines.join("; "));
     let is_data = first.starts_with(['{', '[']) && lines.len() == 1 && whole.len() > FULL_CHARS_MAX;
@@ -126,12 +127,42 @@ const TELLING_FIELDS: [&str; 14] = [
     "price", "date",
 ];
 
-/// Names the files of search hits, the one with the most hits first.
-fn hit_files(hits: &[&str]) -> String {
+/// Tells the hits of a search, each a line with its path: one or two as they are, more by their files, the one with the most hits first;
+/// in full, as they are where they fit. Lines around a hit, which have dashes about their numbers, are none.
+fn hits_gist(lines: &[(&str, &str)], shown: &dyn Fn(&str) -> String) -> ResultGist {
+    let is_match = |(line, path): &&(&str, &str)| line.as_bytes().get(path.len()) == Some(&b':');
+    let hits: Vec<&(&str, &str)> = lines.iter().filter(is_match).collect();
+    let told = shown(&told_hits(&hits));
+    if let [_] | [_, _] = hits[..] {
+        return ResultGist { brief: one_line(&told, BRIEF_CHARS_MAX), full: one_line(&told, FULL_CHARS_MAX) };
+    }
+    let counted = shown(&counted_hits(&hits));
+    let full = if told.chars().count() <= FULL_CHARS_MAX { told } else { one_line(&counted, FULL_CHARS_MAX) };
+    ResultGist { brief: one_line(&counted, BRIEF_CHARS_MAX), full }
+}
+
+/// Joins hits, with the path of each file once: `src/cart.rs:12:let a = 1; 14:let b = 2`.
+fn told_hits(hits: &[&(&str, &str)]) -> String {
+    let mut told = String::new();
+    let mut file = "";
+    for (line, path) in hits {
+        let rest = if *path == file { &line[path.len() + 1..] } else { line };
+        told.push_str(if told.is_empty() { "" } else { "; " });
+        told.push_str(&rest.split_whitespace().collect::<Vec<_>>().join(" "));
+        file = path;
+    }
+    told
+}
+
+/// Counts hits by their files.
+fn counted_hits(hits: &[&(&str, &str)]) -> String {
     let mut files: Vec<(&str, usize)> = Vec::new();
-    for path in hits {
-        match files.iter_mut().find(|(known, _)| known == path) {
-            Some((_, count)) => *count += 1,
+    for (_, path) in hits {
+        match files.iter_mut().find(|(known, _)| is_same_file(known, path)) {
+            Some((known, count)) => {
+                *known = if path.len() > known.len() { path } else { known };
+                *count += 1;
+            }
             None => files.push((path, 1)),
         }
     }
@@ -146,6 +177,13 @@ fn hit_files(hits: &[&str]) -> String {
     format!("{} hits: {}{more}", hits.len(), named.join(", "))
 }
 
+/// Tells whether two paths name one file, perhaps one of them from the root and the other from the working directory.
+fn is_same_file(one: &str, other: &str) -> bool {
+    let ends =
+        |long: &str, short: &str| long.strip_suffix(short).is_some_and(|head| head.is_empty() || head.ends_with('/'));
+    ends(one, other) || ends(other, one)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{CommandEnding, gist};
@@ -157,6 +195,10 @@ mod tests {
         let stat = format!("{stat} 40 files changed, 90 insertions(+)\n");
         let hits: String = (1..12).map(|n| format!("/w/src/cart.rs:{n}:    let total = price * count;\n")).collect();
         let hits = format!("{hits}/w/src/tax.rs:9:    let total = 1;\n");
+        let around: String = (692..720).map(|n| format!("/w/src/cart.rs-{n}-    let total = price;\n")).collect();
+        let around = format!("src/cart.rs:691:fn total() -> Cents {{\n{around}");
+        let twice = format!("{hits}src/cart.rs:90:    total()\n");
+        let few = "src/cart.rs:3:  id: a1\nsrc/cart.rs:19:  id: b2\nsrc/tax.rs:4:  id: c3\n";
         let ended = "a line of a long output … a line of a long output (59 lines)";
         let data = format!("{{\"rows\":[{}]}}", "1,".repeat(200));
         let entries = format!("[{}1]", "1,".repeat(199));
@@ -192,6 +234,30 @@ mod tests {
                 false,
                 "12 hits: src/cart.rs (11), src/tax.rs",
                 "12 hits: src/cart.rs (11), src/tax.rs",
+            ),
+            (
+                "a hit with the lines around it",
+                None,
+                &around,
+                false,
+                "src/cart.rs:691:fn total() -> Cents {",
+                "src/cart.rs:691:fn total() -> Cents {",
+            ),
+            (
+                "a few hits",
+                None,
+                few,
+                false,
+                "3 hits: src/cart.rs (2), src/tax.rs",
+                "src/cart.rs:3: id: a1; 19: id: b2; src/tax.rs:4: id: c3",
+            ),
+            (
+                "a file named in two ways",
+                None,
+                &twice,
+                false,
+                "13 hits: src/cart.rs (12), src/tax.rs",
+                "13 hits: src/cart.rs (12), src/tax.rs",
             ),
             (
                 "a failure",

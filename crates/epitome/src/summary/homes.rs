@@ -7,8 +7,8 @@
 //!                                       new: CheckpointID: id.Must(checkpointID),   ─► resumeSession, by the line it replaced
 //! ```
 //!
-//! A line is looked for in its own passage first, then in what was read of the same file, newest first; a line that stands nowhere
-//! else is found by its neighbors in the same edit. A definition that a later edit changed is told as it stands. It guesses nothing: a
+//! A line is looked for in its own passage first, then in what was read of the same file, newest first, where it stands there once; a
+//! line that stands nowhere else is found by its neighbors in the same edit. A definition that a later edit changed is told as it stands. It guesses nothing: a
 //! line that no reading shows has no home.
 
 use std::collections::HashMap;
@@ -22,8 +22,9 @@ use crate::policy::ArgumentKind;
 const NEIGHBORS_MAX: usize = 6;
 /// The texts of one edit stand so near to each other.
 const EDIT_PASSAGES_MAX: usize = 4;
-/// A shorter line stands in too many places to say where.
+/// A shorter line stands in too many places to say where; what is typical of a language, as `if err != nil {`, takes a little more.
 const LINE_BYTES_MIN: usize = 12;
+const NEIGHBOR_BYTES_MIN: usize = 20;
 /// So many readings of a file are searched for each line.
 const READINGS_MAX: usize = 12;
 
@@ -68,7 +69,7 @@ impl<'a> HomeFinder<'_, 'a> {
             self.passages.passages[at.saturating_sub(EDIT_PASSAGES_MAX)..].iter().take(2 * EDIT_PASSAGES_MAX + 1);
         let of_edit = near.filter(|near| near.message == passage.message && near.source == passage.source);
         let neighbors = of_edit.flat_map(|near| near.text.lines()).map(str::trim);
-        let mut neighbors = neighbors.filter(|line| line.len() >= LINE_BYTES_MIN).take(NEIGHBORS_MAX);
+        let mut neighbors = neighbors.filter(|line| line.len() >= NEIGHBOR_BYTES_MIN).take(NEIGHBORS_MAX);
         let home = neighbors.find_map(|line| self.in_readings(passage.source, line));
         self.of_edits.insert(at, home);
         home
@@ -106,8 +107,10 @@ fn home_in<'a>(text: &'a str, line: &str) -> Option<&'a str> {
     if line.len() < LINE_BYTES_MIN {
         return None;
     }
-    let at = text.find(line)?;
-    home_of(text, &text[at..at + line.len()])
+    let mut places = text.match_indices(line);
+    let (at, _) = places.next()?;
+    let home = home_of(text, &text[at..at + line.len()])?;
+    places.all(|(at, _)| home_of(text, &text[at..at + line.len()]) == Some(home)).then_some(home)
 }
 
 #[cfg(test)]
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_line_that_was_seen_without_its_function_has_it_all_the_same() {
-        let read = "     1\tfunc resume(id string) error {\\n     2\t\tpoint := Point{\\n     3\t\t\tCheckpointID: checkpointID,\\n     4\t\t}\\n     5\t}";
+        let read = "     1\tfunc resume(id string) error {\\n     2\t\tpoint := Point{\\n     3\t\t\tCheckpointID: checkpointID,\\n     4\t\t}\\n     5\t\tif err != nil {\\n     6\t\t}\\n     7\t}";
         let edit = |old: &str, new: &str| {
             format!("call edit: {{\"path\":\"a/resume.go\",\"old_string\":\"{old}\",\"new_string\":\"{new}\"}}")
         };
@@ -141,6 +144,11 @@ mod tests {
                 Some("func resume(id ID, force bool) error {"),
             ),
             ("no reading shows it", edit("SessionID: sessionID,", "SessionID: id.Must(sessionID),"), None),
+            (
+                "its neighbor stands in every function",
+                edit("if err != nil {\\nreturn from(sessionID)", "if err != nil {\\nreturn id.Must(sessionID)"),
+                None,
+            ),
         ];
         for (why, edit, expected) in cases {
             let lines = format!("user: go\ncall read: {{\"path\":\"a/resume.go\"}}\nresult read: {read}\n{edit}");

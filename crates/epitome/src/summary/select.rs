@@ -86,8 +86,14 @@ const ROOMY_LINES_HALF: f32 = 12.0;
 /// The factor for the heading of a call that only looked something up.
 const LOOKUP_FAVOR: f32 = 0.8;
 
+/// The factor for a line between two chosen ones: an excerpt with one line missing is hard to read.
+const GAP_BONUS: f32 = 2.0;
+
 /// The factor for a line that only names what a file uses: the lines that use it say more.
 const IMPORT_FAVOR: f32 = 0.25;
+
+/// The factor for data that a tool printed: `"avatar_url": "https://…"`.
+const DATA_FAVOR: f32 = 0.3;
 
 /// With fewer tokens left, no further line is tried.
 const TOKENS_LEFT_MIN: usize = 24;
@@ -135,6 +141,7 @@ pub(super) fn select<'a>(
     let mut picks = GreedySelection {
         passages,
         pool,
+        is_taken: vec![false; lines.len()],
         lines,
         labels,
         worth,
@@ -271,7 +278,12 @@ impl<'a> Reading<'a> {
             if quotable.is_some() && !says_nothing && !outdated.has(passage, text) {
                 // One more for the line end.
                 let tokens = estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS;
-                let favor = weight.sqrt() * if is_file && is_import(text) { IMPORT_FAVOR } else { 1.0 };
+                let favor = weight.sqrt()
+                    * match is_file {
+                        true if is_import(text) => IMPORT_FAVOR,
+                        false if is_tool && is_data(text) => DATA_FAVOR,
+                        _ => 1.0,
+                    };
                 let (source, passage) = (passage.source, quotable);
                 self.lines.push(Line { text, source, passage, tokens, continues, is_conclusion, favor, features });
             }
@@ -357,8 +369,18 @@ impl Mentions {
 /// Tells whether a line of a file only names what the file uses: `use a::b;`, `import x from 'y'`, a Go import.
 fn is_import(line: &str) -> bool {
     let names = ["import ", "use ", "from ", "#include", "require ", "require_relative ", "package ", "using "];
-    let is_path = line.starts_with('"') && line.ends_with('"') && !line.contains(' ') && line.contains(['/', '.']);
+    // A Go import may have another name before its path.
+    let named = line.split_once(' ').filter(|(name, _)| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+    let path = named.map_or(line, |(_, path)| path);
+    let is_path = path.starts_with('"') && path.ends_with('"') && !path.contains(' ') && path.contains(['/', '.']);
     is_path || names.iter().any(|name| line.starts_with(name))
+}
+
+/// Tells whether a line is a field of printed JSON, several of them, or a text in which line ends are escaped.
+fn is_data(line: &str) -> bool {
+    let mut fields = line.match_indices("\":").map(|(at, _)| at);
+    let is_field = line.starts_with('"') && !line.ends_with('{') && fields.next().is_some();
+    is_field || fields.nth(2).is_some() || line.matches("\\n").nth(2).is_some()
 }
 
 /// Tells whether a line is one address after the other, as in the answers of web services.
@@ -541,8 +563,10 @@ struct GreedySelection<'p, 'a> {
     labels: Vec<Label>,
     worth: FeatureWorth,
     is_open: Vec<bool>,
-    /// The lines taken so far, by source.
+    /// The number of lines taken so far, by source.
     taken: Vec<u32>,
+    /// The lines taken so far.
+    is_taken: Vec<bool>,
     is_roomy: bool,
 }
 
@@ -614,8 +638,12 @@ impl<'a> GreedySelection<'_, 'a> {
             is_adjacent && !text.is_empty()
         });
         let near: Vec<usize> = near.collect();
+        self.is_taken[line] = true;
         for &near in &near {
-            self.lines[near].favor *= ADJACENT_BONUS;
+            let behind = if near > line { Some(near + 1) } else { near.checked_sub(1) };
+            let is_gap = behind
+                .is_some_and(|behind| self.is_taken.get(behind) == Some(&true) && self.lines[behind].source == source);
+            self.lines[near].favor *= if is_gap { GAP_BONUS } else { ADJACENT_BONUS };
         }
         near.into_iter().map(|line| Candidate { score: self.score(line), line }).collect()
     }

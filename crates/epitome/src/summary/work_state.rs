@@ -342,12 +342,20 @@ fn switched_branch(command: &str) -> Option<&str> {
 fn diagnostics(output: &str) -> Vec<String> {
     let complains = |line: &&str| search_hit(line).is_some_and(|(_, rest)| !rest.to_lowercase().contains("warning"));
     let mut lines: Vec<String> = Vec::new();
-    let (mut file, mut more) = ("", 0);
+    let (mut file, mut said, mut more) = ("", "", 0);
     for line in output.lines().map(str::trim).filter(complains) {
         let own = search_hit(line).map_or("", |(path, _)| path);
         let told = line.strip_prefix(file).filter(|_| own == file).map_or(line, |rest| rest.trim_start_matches(':'));
-        file = own;
-        if lines.len() < DIAGNOSTICS_MAX {
+        let (place, words) = told.split_once(": ").unwrap_or(("", told));
+        let is_again = own == file && words == said;
+        (file, said) = (own, words);
+        let both = lines.last().and_then(|last| last.split_once(": ")).filter(|_| is_again && more == 0);
+        if let Some((places, words)) = both {
+            // The same about another line of the file: both places, and the words once.
+            let told = format!("{places}, {place}: {words}");
+            lines.pop();
+            lines.push(told);
+        } else if lines.len() < DIAGNOSTICS_MAX {
             lines.push(one_line(told, FAILING_CHARS_MAX));
         } else {
             more += 1;
@@ -472,6 +480,11 @@ mod tests {
                 "go vet ./... | head",
                 "cart.go:3:1: undefined: total\ncart.go:9:2: undefined: tax\nmain.go:4:1: unused",
                 "failed: cart.go:3:1: undefined: total; 9:2: undefined: tax; main.go:4:1: unused",
+            ),
+            (
+                "go vet ./... | head",
+                "cart.go:3:1: undefined: total\ncart.go:9:2: undefined: total\ncart.go:11:7: undefined: total\nmain.go:4:1: unused",
+                "failed: cart.go:3:1, 9:2, 11:7: undefined: total; main.go:4:1: unused",
             ),
         ];
         for (command, output, expected) in cases {
