@@ -1,7 +1,7 @@
 //! The artifact folder beside a file: the content that compactions removed, and a record of each compaction.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,8 @@ use crate::write::{Origin, replace, sweep};
 
 /// The folder's name beside a session.
 const FOLDER: &str = ".epitome";
+/// The folder of its index.
+const TIPS: &str = "tips";
 
 /// The folder that content goes to when it leaves a prompt. It need not exist yet.
 ///
@@ -28,6 +30,7 @@ const FOLDER: &str = ".epitome";
 /// .epitome/.gitignore                  `*`, if the folder was created here
 /// .epitome/objects/HASH                one part, or the messages of one span, a line each
 /// .epitome/compactions/HASH.json       a CompactionRecord
+/// .epitome/tips/TIP.HASH               an empty file: the record with that hash is of the list with that tip
 /// .epitome/summaries/HASH.json         what a model answered to the request of that hash
 /// ```
 ///
@@ -269,6 +272,7 @@ impl ArtifactFolder {
     /// Stores removed content, then the record of its compaction. Returns the record's id.
     pub fn put(&self, removed: RemovedContent<'_>, mut record: CompactionRecord) -> Result<ArtifactId> {
         self.create_folders(&["objects", "compactions"])?;
+        self.index_tips()?;
         for (id, pieces) in &removed.objects {
             let path = self.object(id);
             if fs::metadata(&path).is_ok_and(|meta| meta.len() == length(pieces) as u64) {
@@ -280,8 +284,25 @@ impl ArtifactFolder {
         record.places = removed.places;
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
+        // First, so that no record is without it.
+        self.index_tip(&record, id.as_str())?;
         replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], Origin::Nothing)?;
         Ok(id)
+    }
+
+    /// Indexes the records of a folder that has no index yet.
+    fn index_tips(&self) -> Result<()> {
+        if self.dir.join(TIPS).exists() {
+            return Ok(());
+        }
+        let records = self.all_records();
+        self.create_folders(&[TIPS])?;
+        records.iter().try_for_each(|(id, record)| self.index_tip(record, id))
+    }
+
+    fn index_tip(&self, record: &CompactionRecord, id: &str) -> Result<()> {
+        let Some(tip) = &record.tip else { return Ok(()) };
+        replace(&self.dir.join(TIPS).join(format!("{tip}.{id}")), &[], Origin::Nothing).map(drop)
     }
 
     /// Creates the folders, readable by their owner alone and ignored by version control. A folder that exists already is
@@ -333,36 +354,51 @@ impl ArtifactFolder {
     /// Tells whether a list is just what a compaction wrote to a file of this name.
     pub fn has_written(&self, list: &Session, name: &str) -> bool {
         let Some(tip) = tips(list).pop() else { return false };
-        self.records().iter().any(|record| record.written_to == name && record.tip.as_ref() == Some(&tip))
+        self.records_of(&[tip]).iter().any(|record| record.written_to == name)
     }
 
     /// Finds the records of all compactions that made a list. The list may have grown since the newest; where two wrote the
     /// same list, the one to a file of this name counts.
     pub fn chain_for(&self, list: &Session, name: &str) -> RecordChain {
-        let mut others = self.records();
-        if others.is_empty() {
-            return RecordChain::default();
-        }
         let tips = tips(list);
+        let mut found = self.records_of(&tips);
         let rank = |record: &CompactionRecord| {
             let grown_from = tips.iter().position(|tip| record.tip.as_ref() == Some(tip))?;
             Some((grown_from, record.written_to == name, record.made.clone()))
         };
-        let ranked = others.iter().enumerate().filter_map(|(at, record)| Some((rank(record)?, at)));
+        let ranked = found.iter().enumerate().filter_map(|(at, record)| Some((rank(record)?, at)));
         let Some(((grown_from, ..), newest)) = ranked.max() else { return RecordChain::default() };
-        let mut chain = RecordChain { records: vec![others.swap_remove(newest)], length: grown_from + 1 };
+        let mut chain = RecordChain { records: vec![found.swap_remove(newest)], length: grown_from + 1 };
         while let Some(earlier) = chain.records.last().and_then(|record| record.earlier.clone()) {
-            // Each is taken once: a chain that bites its tail ends.
-            let Some(at) = others.iter().position(|record| record.tip.as_ref() == Some(&earlier)) else { break };
-            chain.records.push(others.swap_remove(at));
+            // Each list is taken once: a chain that bites its tail ends.
+            let is_taken = chain.records.iter().any(|record| record.tip.as_ref() == Some(&earlier));
+            let Some(record) = self.records_of(&[earlier]).pop().filter(|_| !is_taken) else { break };
+            chain.records.push(record);
         }
         chain
     }
 
-    fn records(&self) -> Vec<CompactionRecord> {
+    /// Reads the records of the lists with these tips. Records of other files, which may be large, are not opened.
+    fn records_of(&self, tips: &[ArtifactId]) -> Vec<CompactionRecord> {
+        let wanted: HashSet<&str> = tips.iter().map(ArtifactId::as_str).collect();
+        let Ok(entries) = fs::read_dir(self.dir.join(TIPS)) else {
+            let of_list =
+                |record: &CompactionRecord| record.tip.as_ref().is_some_and(|tip| wanted.contains(tip.as_str()));
+            return self.all_records().into_iter().map(|(_, record)| record).filter(of_list).collect();
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let ids = names.filter_map(|name| {
+            let (tip, id) = name.split_once('.')?;
+            wanted.contains(tip).then(|| id.to_owned())
+        });
+        ids.filter_map(|id| read_record(&self.dir.join("compactions").join(format!("{id}.json")))).collect()
+    }
+
+    /// Reads every record, with its id.
+    fn all_records(&self) -> Vec<(String, CompactionRecord)> {
         let Ok(entries) = fs::read_dir(self.dir.join("compactions")) else { return Vec::new() };
-        let read = |path: PathBuf| serde_json::from_str::<CompactionRecord>(&fs::read_to_string(path).ok()?).ok();
-        entries.filter_map(|entry| read(entry.ok()?.path())).collect()
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), read_record(&path)?))).collect()
     }
 
     /// Reads the JSON of every message that the compactions of a list stored, as it came, with its number.
@@ -386,6 +422,10 @@ impl ArtifactFolder {
     pub fn message(&self, location: &MessageLocation) -> Option<String> {
         self.get(&location.object)?.lines().nth(location.line - 1).map(str::to_owned)
     }
+}
+
+fn read_record(path: &Path) -> Option<CompactionRecord> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
 /// Hashes each message of a file together with all before it. A file that grows keeps the tips it had, and the layout of

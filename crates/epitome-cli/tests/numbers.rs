@@ -112,6 +112,21 @@ fn a_copy_without_what_was_kept_is_an_error_for_every_number_and_says_what_is_mi
 }
 
 #[test]
+fn records_without_an_index_are_found_and_indexed_with_the_next_one() {
+    let bench = Bench::new();
+    let all = rounds(&bench, "ladder", 5, &mut |bench, round, all| match round {
+        // As a folder was before there was an index.
+        2 | 3 => std::fs::remove_dir_all(bench.path(".epitome/tips")).unwrap(),
+        _ => {
+            let numbers = (1..=all.len()).step_by(7);
+            numbers.for_each(|number| _ = read(bench, "l.json", number, &[]).ended(0));
+        }
+    });
+    let count = |folder: &str| std::fs::read_dir(bench.path(folder)).unwrap().count();
+    assert_eq!((count(".epitome/compactions"), count(".epitome/tips")), (5, 5), "{}", all.len());
+}
+
+#[test]
 fn with_some_of_the_records_gone_a_number_is_the_right_message_or_an_error() {
     let bench = Bench::new();
     let all = rounds(&bench, "ladder", 4, &mut |_, _, _| {});
