@@ -51,7 +51,7 @@ impl<'t> TextIndex<'t> {
             None => {
                 let finder = Finder::new(words);
                 let accepted = |text: &&str| finder.find_iter(text.as_bytes()).any(|start| accepts(text, start));
-                self.texts.iter().any(|text| accepted(text))
+                self.texts.iter().any(accepted)
             }
         }
     }
