@@ -285,24 +285,25 @@ impl ArtifactFolder {
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
         // First, so that no record is without it.
-        self.index_tip(&record, id.as_str())?;
+        index_tip(&self.dir.join(TIPS), &record, id.as_str())?;
         replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], Origin::Nothing)?;
         Ok(id)
     }
 
-    /// Indexes the records of a folder that has no index yet.
+    /// Indexes the records of a folder that has no index yet. It is built beside its place, so that a run that is killed leaves none.
     fn index_tips(&self) -> Result<()> {
         if self.dir.join(TIPS).exists() {
             return Ok(());
         }
-        let records = self.all_records();
-        self.create_folders(&[TIPS])?;
-        records.iter().try_for_each(|(id, record)| self.index_tip(record, id))
-    }
-
-    fn index_tip(&self, record: &CompactionRecord, id: &str) -> Result<()> {
-        let Some(tip) = &record.tip else { return Ok(()) };
-        replace(&self.dir.join(TIPS).join(format!("{tip}.{id}")), &[], Origin::Nothing).map(drop)
+        let building = format!("{TIPS}.{}", std::process::id());
+        self.create_folders(&[&building])?;
+        let folder = self.dir.join(building);
+        self.all_records().iter().try_for_each(|(id, record)| index_tip(&folder, record, id))?;
+        if fs::rename(&folder, self.dir.join(TIPS)).is_err() {
+            // Another run was faster.
+            let _ = fs::remove_dir_all(&folder);
+        }
+        Ok(())
     }
 
     /// Creates the folders, readable by their owner alone and ignored by version control. A folder that exists already is
@@ -422,6 +423,11 @@ impl ArtifactFolder {
     pub fn message(&self, location: &MessageLocation) -> Option<String> {
         self.get(&location.object)?.lines().nth(location.line - 1).map(str::to_owned)
     }
+}
+
+fn index_tip(folder: &Path, record: &CompactionRecord, id: &str) -> Result<()> {
+    let Some(tip) = &record.tip else { return Ok(()) };
+    replace(&folder.join(format!("{tip}.{id}")), &[], Origin::Nothing).map(drop)
 }
 
 fn read_record(path: &Path) -> Option<CompactionRecord> {

@@ -155,7 +155,7 @@ impl Tools {
     }
 }
 
-/// Tells whether a pattern names a tool, which is given in lower case.
+/// Tells whether a pattern names a tool, in upper or lower case.
 fn matches(pattern: &str, tool: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => tool.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)),

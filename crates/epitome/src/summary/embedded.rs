@@ -42,7 +42,7 @@ use super::structured::{
 };
 use super::text_index::TextIndex;
 use super::wishes::{ALWAYS, has_any, wanted_sections};
-use super::work_state::{SINCE, StateLine, only_reads, run_kind};
+use super::work_state::{SINCE, StateLine, only_reads, run_kind, run_outcome};
 use crate::budget::{Recount, Tokens, longest};
 use crate::message::{is_rejected, is_user_command};
 use crate::policy::{SummaryForm, ToolClass};
@@ -726,9 +726,13 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             let again = if line.line.contains(first_line(&command)) { "run again" } else { "others ran" };
             let results = (at..thread.len()).flat_map(|at| thread.message(at).results());
             let result = results.map(|(_, result)| result).find(|result| result.call_id == call.id);
-            let ended = match result.map(|result| CommandEnding::of(tools.ending(Some(call), result), &result.text)) {
-                Some(CommandEnding::Succeeded) => ", passed",
-                Some(CommandEnding::Failed) => ", failed",
+            let outcome = result.map(|result| {
+                let ending = CommandEnding::of(tools.ending(Some(call), result), &result.text);
+                run_outcome(line.kind, first_line(&command), &result.text, ending)
+            });
+            let ended = match outcome.as_deref() {
+                Some("passed") => ", passed",
+                Some(outcome) if outcome.starts_with("failed") => ", failed",
                 _ => "",
             };
             return format!("{SINCE}{again} in m{}{ended}, below", thread.message(at).number());
